@@ -70,7 +70,12 @@ def joins_elements(eqn: Eqn) -> bool:
     if eqn.primitive is st.broadcast_in_dim_p:
         x, shape = eqn.inputs[0].aval.shape, eqn.params["shape"]
         return bool(x) and 1 < shape[-1] <= MOST_SIDE_BY_SIDE and len(shape) - 1 not in axes_of(eqn)
-    if eqn.primitive is not st.concatenate_p or not 1 < len(eqn.inputs) <= MOST_SIDE_BY_SIDE:
+    return 1 < len(eqn.inputs) <= MOST_SIDE_BY_SIDE and joins_components(eqn)
+
+
+def joins_components(eqn: Eqn) -> bool:
+    """Whether an equation joins arrays that have one element each along their last dimension, along that: to vectors."""
+    if eqn.primitive is not st.concatenate_p:
         return False
     d: int = eqn.params["dimension"]
     return all(a.aval.ndim == d + 1 and a.aval.shape[d] == 1 for a in eqn.inputs)

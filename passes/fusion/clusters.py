@@ -24,7 +24,7 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from .gathers import is_gather_of_elements, is_gather_of_rows, joins_components, read_anywhere
+from .gathers import is_gather_of_elements, is_gather_of_rows, joined_for, read_anywhere
 from .graph import Graph, Group, Order
 
 #: The reductions that kernels of rows compute. They have no form of xor, nor of a reduction by a function of the user's.
@@ -32,6 +32,8 @@ SEEDS = (
     rd.reduce_sum_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_prod_p, rd.reduce_and_p, rd.reduce_or_p,
     rd.argmax_p, rd.argmin_p,
 )  # fmt: skip
+#: The equations by which numbers become components of index vectors.
+_RESHAPED = (st.broadcast_in_dim_p, st.reshape_p)
 #: Fewer rows than this are not worth several passes by one workgroup each.
 LEAST_ROWS = 8
 #: More equations than this are never one cluster: kernels of thousands of operations spill registers.
@@ -192,16 +194,16 @@ class _Growing:
         if p is st.concatenate_p:
             readers = [self.graph.eqns[j] for j in self.graph.readers.get(out, ())]
             places = out.aval.shape[:-1]
-            if out in self.graph.returned or not joins_components(e, readers):
+            if out in self.graph.returned or not joined_for(e, readers):
                 return False
             rows = places == self.space[: self.axes[0]] and all(map(is_gather_of_rows, readers))
             return rows or (places == self.space and all(is_gather_of_elements(r, 1) for r in readers))
         if out in self._indices:
             return self._makes_indices(e)
         if self._component(out):
-            moved = p in (st.broadcast_in_dim_p, st.reshape_p)
-            known = all(self._component(a) or not a.aval.shape or (moved and self._full(a)) for a in e.inputs)
-            return known and (moved or p is st.iota_p or (p.family == "elementwise" and not p.apart))
+            return _is_light(e) and all(
+                self._component(a) or not a.aval.shape or (p in _RESHAPED and self._full(a)) for a in e.inputs
+            )
         if p in SEEDS:
             return self._full(e.inputs[0]) and _axes(e) == self.axes
         if p is st.iota_p:
@@ -223,10 +225,8 @@ class _Growing:
 
     def _makes_indices(self, e: Eqn) -> bool:
         """Whether an equation computes of one number for each row what says where gathered rows begin."""
-        moved = e.primitive in (st.broadcast_in_dim_p, st.reshape_p)
-        light = e.primitive.family == "elementwise" and not e.primitive.apart
         leading = self.space[: self.axes[0]]
-        return (moved or light or e.primitive is st.iota_p) and all(
+        return _is_light(e) and all(
             not a.aval.shape or a.aval.shape in (leading, (*leading, 1)) for a in (*e.inputs, *e.outputs)
         )
 
@@ -250,7 +250,7 @@ class _Growing:
         return not self.last or along_rows(e, self.axes)
 
     def _drop_loose(self) -> None:
-        """Give back broadcasts, slices, reshapes and iotas whose results only equations outside the cluster read."""
+        """Give back what only moves elements, or joins components, and whose results only equations outside the cluster read."""
         changed = True
         while changed:
             changed = False
@@ -260,6 +260,12 @@ class _Growing:
                 if moves and not any(j in self.group for j in self.graph.users(i)):
                     self.group.discard(i)
                     changed = True
+
+
+def _is_light(e: Eqn) -> bool:
+    """Whether an equation is one of those that indices are made of: elementwise, or the same elements under another shape."""
+    p = e.primitive
+    return p in (*_RESHAPED, st.iota_p) or (p.family == "elementwise" and not p.apart)
 
 
 def along_rows(e: Eqn, axes: Sequence[int]) -> bool:

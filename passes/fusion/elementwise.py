@@ -18,7 +18,7 @@ from quire.ir.weights import weight
 
 from .clusters import Cluster
 from .forms import HasForm, form
-from .gathers import is_gather_of_elements, joins_components, read_anywhere
+from .gathers import is_gather_of_elements, joined_for, read_anywhere
 from .schedule import stages
 
 # What elementwise kernels read by another index, without memory of its own; slices and transposes they do not.
@@ -231,7 +231,7 @@ def _spaces(
         returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
         for i, e in enumerate(eqns):
             if e.primitive is st.concatenate_p and e.outputs[0] not in returned:
-                read = joins_components(e, [eqns[j] for j in readers.get(e.outputs[0], ())])
+                read = joined_for(e, [eqns[j] for j in readers.get(e.outputs[0], ())])
                 spaces[i] = math.prod(e.outputs[0].aval.shape[:-1]) if read and all(map(gathers, read)) else None
     return spaces
 

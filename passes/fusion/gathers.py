@@ -1,4 +1,5 @@
-"""Gathers of single elements as equations of a cluster: functions of their indices, element by element.
+"""Gathers as equations of a cluster: of single elements, functions of their indices element by element, and of rows, which are
+contiguous from where an index vector says.
 
 The array that one reads is a whole, which the cluster does not make. Its index vectors may be made in the cluster, by a
 concatenation of their components.
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from quire.ir import dtypes
 from quire.ir.jaxpr import Atom, Eqn
 from quire.ir.primitives import indexing as ix
+from quire.ir.rectangles import joins_components
 
 
 def is_gather_of_elements(e: Eqn, least: int) -> bool:
@@ -39,13 +41,10 @@ def read_anywhere(e: Eqn) -> Sequence[Atom]:
     return e.inputs[:1] if e.primitive is ix.gather_p else ()
 
 
-def joins_components(e: Eqn, readers: Sequence[Eqn]) -> Sequence[Eqn]:
-    """The gathers, if a concatenation joins single components to index vectors that only gathers read; else none."""
-    d: int = e.params["dimension"]
-    if d != e.outputs[0].aval.ndim - 1 or any(a.aval.shape[d] != 1 for a in e.inputs):
-        return ()
+def joined_for(e: Eqn, readers: Sequence[Eqn]) -> Sequence[Eqn]:
+    """The gathers, if a concatenation joins components to index vectors that only gathers read; else none."""
     fits = all(r.primitive is ix.gather_p and e.outputs[0] is r.inputs[1] is not r.inputs[0] for r in readers)
-    return readers if fits else ()
+    return readers if fits and joins_components(e) else ()
 
 
-__all__ = ["is_gather_of_elements", "is_gather_of_rows", "joins_components", "read_anywhere"]
+__all__ = ["is_gather_of_elements", "is_gather_of_rows", "joined_for", "read_anywhere"]

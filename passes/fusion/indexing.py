@@ -10,6 +10,7 @@ from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
+from quire.ir.rectangles import joins_components
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
@@ -85,7 +86,7 @@ def _made_of(indices: Atom, makers: dict[Var, Eqn], has_form: HasForm) -> list[E
         if not isinstance(a, Var) or a in found or a not in makers:
             return left
         m = makers[a]
-        if not (_fits(m, most, has_form) or a is indices and _joins(m)) or weight(m) > left:
+        if not (_fits(m, most, has_form) or a is indices and joins_components(m)) or weight(m) > left:
             return left
         left -= weight(m)
         for b in m.inputs:
@@ -95,14 +96,6 @@ def _made_of(indices: Atom, makers: dict[Var, Eqn], has_form: HasForm) -> list[E
 
     visit(indices, MOST_WEIGHT)
     return list(found.values())
-
-
-def _joins(m: Eqn) -> bool:
-    """Whether an equation puts single components together to vectors."""
-    last = m.outputs[0].aval.ndim - 1
-    return m.primitive is st.concatenate_p and m.params["dimension"] == last and all(
-        a.aval.shape[-1] == 1 for a in m.inputs
-    )  # fmt: skip
 
 
 def _fits(m: Eqn, most: int, has_form: HasForm) -> bool:

@@ -43,28 +43,26 @@ class Accumulator:
             return [*parts, *index]
         return parts
 
-    def add(self, state: Sequence[Value], at: Frame, old: int = 0) -> list[Value]:
-        """With the operand's value at a place; the first `old` lanes are in it already."""
+    def add(self, state: Sequence[Value], at: Frame) -> list[Value]:
+        """With the operand's value at a place."""
         x = self.elements.lift(self.emitter.value(self.e.inputs[0], at), self.source, at.width)
         if self.source != self.wide:
             x = self.elements.convert(x, self.source, self.wide)
         if not self.arg:
-            return self.merge(state, self._new(self.elements.parts(x, self.wide, at.width), at.width, old))
+            return self.merge(state, self._new(self.elements.parts(x, self.wide, at.width), at))
         i = self.b.cast(self.b.index(at.reduced), "i32")
         if at.width:
             i = self.b.broadcast(i, at.width)
             if self.emitter.cluster.space.inner == 1 and not at.across:
                 i = i + self.b.const_vector(range(at.width), "i32")
-        return self.merge(state, self._new([*self.elements.parts(x, self.wide, at.width), i], at.width, old))
+        return self.merge(state, self._new([*self.elements.parts(x, self.wide, at.width), i], at))
 
-    def _new(self, parts: list[Value], width: int, old: int) -> list[Value]:
-        """Vectors whose first `old` lanes are made neutral."""
-        if not old:
+    def _new(self, parts: list[Value], at: Frame) -> list[Value]:
+        """Vectors at a place whose lanes that are counted already are neutral."""
+        if not at.counted:
             return parts
-        return [
-            self.b.shuffle(none, x, [*range(old), *range(width + old, 2 * width)])
-            for none, x in zip(self.start(width), parts)
-        ]
+        lanes = [*range(at.counted), *range(at.width + at.counted, 2 * at.width)]
+        return [self.b.shuffle(none, x, lanes) for none, x in zip(self.start(at.width), parts)]
 
     def merge(self, x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
         """Of two parts of the data."""

@@ -14,6 +14,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
+from quire.ir.rectangles import joins_components
 from quire.ir.weights import DEARER_THAN_A_READ
 
 from ..core.errors import NoKernel
@@ -108,9 +109,8 @@ class Cluster(ABC):
         self.level: dict[Var, int] = dict.fromkeys((*jaxpr.invars, *self.producer), 0)
         self.used = {a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var)}
         self.vectors: dict[Var, Sequence[Atom]] = {}  # index vectors that are made here, and their components
-        self.windows: dict[
-            Var, Reading
-        ] = {}  # what gathers read of each row from where its index vector says, by their results
+        # What a gather reads from where the index vector of a row says, by its result.
+        self.windows: dict[Var, Reading] = {}
 
     @abstractmethod
     def full(self, a: Any) -> bool:
@@ -127,16 +127,6 @@ class Cluster(ABC):
         """All that is read from memory at the places of the space."""
         values = [*self.jaxpr.invars, *(e.outputs[0] for e in self.jaxpr.eqns if self.full(e.outputs[0]))]
         return [found for v in values if (found := self.reading(v)) is not None]
-
-
-def joins_components(e: Eqn, shape: Sequence[int]) -> bool:
-    """Whether a concatenation joins single components to index vectors, one for each index of a shape."""
-    out = e.outputs[0].aval.shape
-    return (
-        e.params["dimension"] == len(out) - 1
-        and out[:-1] == tuple(shape)
-        and all(a.aval.shape[-1] == 1 for a in e.inputs)
-    )
 
 
 class ReductionCluster(Cluster):
@@ -158,7 +148,8 @@ class ReductionCluster(Cluster):
             elif e.primitive is ix.gather_p and e.params["dimension_numbers"].offset_dims:
                 self.windows[e.outputs[0]] = self._window(e)
             elif e.primitive is st.concatenate_p:
-                if not joins_components(e, space.shape) and not joins_components(e, space.shape[: space.first]):
+                places = e.outputs[0].aval.shape[:-1]
+                if not joins_components(e) or places not in (space.shape, space.shape[: space.first]):
                     raise NoKernel("a concatenation")
                 self.vectors[e.outputs[0]] = e.inputs
             for v in e.outputs:

@@ -23,6 +23,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
+from quire.ir.rectangles import joins_components
 from quire.ir.weights import weight
 
 from ..core.builder import KernelBuilder
@@ -34,7 +35,7 @@ from ..core.target import KernelTarget, workgroups
 from ..core.values import Buffer, Operand
 from ..elements.memory import Memory
 from ..elements.operations import BRANCHING, Element, Expand
-from .cluster import Cluster, Reading, Space, joins_components
+from .cluster import Cluster, Reading, Space
 from .values import Frame, Values, Views
 
 #: So many operations are worth a workgroup of their own.
@@ -122,11 +123,7 @@ class ElementwiseCluster(Cluster):
             raise NoKernel("a dtype without a kernel form")
         self.gathers = any(e.primitive is ix.gather_p for e in jaxpr.eqns)
         for e in jaxpr.eqns:
-            if (
-                e.primitive is st.concatenate_p
-                and math.prod(shape := e.outputs[0].aval.shape[:-1]) == size
-                and joins_components(e, shape)
-            ):
+            if joins_components(e) and math.prod(e.outputs[0].aval.shape[:-1]) == size:
                 self.vectors[e.outputs[0]] = e.inputs
                 continue
             if len(e.outputs) != 1 or e.outputs[0].aval.size != size:

@@ -11,7 +11,7 @@ from typing import Any
 
 from quire.ir.jaxpr import Eqn, Var
 
-from ..core.builder import LONGEST_CHAIN, STACK_BYTES, KernelBuilder
+from ..core.builder import LONGEST_CHAIN, STACK_BYTES
 from ..core.errors import NoKernel
 from ..core.values import Operand, Value, element, lanes
 from ..elements.memory import Memory
@@ -94,15 +94,8 @@ def passes_over_block(emitter: Values[ReductionCluster], first: Operand, width: 
     What rows have one of is computed for all of them at once. So are the totals of vectors that accumulate along each row: these
     are turned, so that the rows are the lanes. No row may be shorter than a vector, nor may results be where values are kept.
     """
-    count = width
     cluster, b, n = emitter.cluster, emitter.b, emitter.cluster.space.reduced
-    places: dict[Var, Memory] = {}
-
-    def stored(v: Var) -> Memory:
-        if v not in places:
-            places[v] = Memory.on_stack(emitter.elements, count, v.aval.dtype)
-        return places[v]
-
+    places: dict[Var, Memory] = {}  # where each row finds its own
     known: dict[Any, Any] = {}  # the rows' values, a vector of each
     for level in range(cluster.levels):
         todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
@@ -110,18 +103,19 @@ def passes_over_block(emitter: Values[ReductionCluster], first: Operand, width: 
         if not (todo or writes):
             continue
         emitter.rows = known
-        at = Frame(first, 0, 0, count, level, across=True)
+        at = Frame(first, 0, 0, width, level, across=True)
         numbers: dict[Any, Any] = {}
         for v in cluster.read_of_rows(level):
             x = emitter.value(v, at)
             if not v.aval.shape:
                 numbers[v] = x
             elif v not in places:
-                stored(v).store(x, 0, count)
+                places[v] = Memory.on_stack(emitter.elements, width, v.aval.dtype)
+                places[v].store(x, 0, width)
         accumulators = [Accumulator(emitter, e) for e in todo]
-        kept = [[b.stack((count * width,), element(x.type)) for x in a.start(width)] for a in accumulators]
-        with b.for_(0, count) as loop:
-            here = {v: memory.load(loop.index) for v, memory in places.items() if cluster.level[v] <= level}
+        kept = [[b.stack((width * width,), element(x.type)) for x in a.start(width)] for a in accumulators]
+        with b.for_(0, width) as loop:
+            here = {v: memory.load(loop.index) for v, memory in places.items()}
             emitter.rows, emitter.saved_start = {**numbers, **here}, loop.index * n
             row = Frame(b.index(first) + loop.index, 0, 0, 0, level)
             emitter.prepare(row, rows=False)
@@ -132,7 +126,7 @@ def passes_over_block(emitter: Values[ReductionCluster], first: Operand, width: 
                 for buffer, x in zip(buffers, state):
                     b.vstore(x, buffer, loop.index * width)
         for a, buffers in zip(accumulators, kept):
-            rows = [[b.vload(width, buffer, r * width) for buffer in buffers] for r in range(count)]
+            rows = [[b.vload(width, buffer, r * width) for buffer in buffers] for r in range(width)]
             known[a.e.outputs[0]] = a.result(_total_of_each(a, rows))
     emitter.rows, emitter.saved_start = known, 0
 
@@ -222,40 +216,18 @@ def _along_a_row(
         at = whole
     if at < n and n >= width and _may_repeat(emitter):
         # The last vector is moved back inside: some of its elements are computed twice, and counted once.
-        first: Operand = n - width if last is None else b.select(last, b.index(n - width), b.index(n))
-
-        def moved_back(i: Value, states: States) -> States:
-            place = row.along(i, width)
-            out = [a.add(s, place, width - (n - at)) for a, s in zip(accumulators, states)]
-            emitter.store_full(place)
-            return out
-
-        return _once(b, first, n, width, merged, moved_back), n
+        counted = width - (n - at)
+        if last is None:
+            return added(emitter, accumulators, merged, row.along(b.index(n - width), width, counted)), n
+        vector = b.select(last, b.index(n - width), b.index(n)), n, width
+        (merged,) = folded(emitter, accumulators, vector, [merged], lambda i: [row.along(i, width, counted)], 1)
+        return merged, n
     return merged, at
 
 
 def _may_repeat(emitter: Values[ReductionCluster]) -> bool:
     """Whether elements of a row may be computed again: no result takes the place of what it is computed of."""
     return all(kept.on_stack or kept.is_result for kept in emitter.saved.values())
-
-
-def _once(
-    b: KernelBuilder, first: Operand, stop: int, step: int, states: States, body: Callable[[Value, States], States]
-) -> States:
-    """The states after a turn at `first`; as they are if it is `stop`."""
-    if isinstance(first, int):
-        return body(b.index(first), states)
-    sizes = [len(state) for state in states]
-
-    def parted(values: Sequence[Value]) -> States:
-        rest = iter(values)
-        return [[next(rest) for _ in range(n)] for n in sizes]
-
-    with b.for_(first, stop, step, [x for state in states for x in state]) as loop:
-        after = [x for state in body(loop.index, parted(loop.carried)) for x in state]
-        if after:
-            loop.yield_(*after)
-    return parted(loop.results)
 
 
 # -- what is kept between passes ----------------------------------------------------------------------------------------

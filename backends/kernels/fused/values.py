@@ -31,7 +31,8 @@ from .cluster import ARG, Cluster, Reading, Space
 class Frame:
     """A place in the space: the flat indices along outer, reduced and inner, and the lanes there (0: a scalar).
 
-    Lanes are neighbours along the rows, or with `across` in neighbouring rows. `values` are those known there. `begun` says of
+    Lanes are neighbours along the rows, or with `across` in neighbouring rows; the first `counted` ones are in the reductions'
+    values already. `values` are those known there. `begun` says of
     operands that are repeated where in them the neighbours at hand begin, of which this place is the one of this `number`.
     """
 
@@ -42,12 +43,13 @@ class Frame:
     level: int = 0
     values: dict[Any, Element] = field(default_factory=dict[Any, Element])
     across: bool = False
+    counted: int = 0
     begun: Mapping[Var, Operand] = field(default_factory=dict[Var, Operand])
     number: Operand = 0
 
-    def along(self, reduced: Operand, width: int) -> Frame:
+    def along(self, reduced: Operand, width: int, counted: int = 0) -> Frame:
         """The place at another index along the reduced axes."""
-        return Frame(self.outer, reduced, self.inner, width, self.level, across=self.across)
+        return Frame(self.outer, reduced, self.inner, width, self.level, across=self.across, counted=counted)
 
 
 @dataclass(frozen=True)

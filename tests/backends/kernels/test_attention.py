@@ -38,6 +38,9 @@ def normalised(q, k, v):
     return (qnp.tanh(s) / qnp.sqrt(1 + qnp.sum(s * s, axis=-1, keepdims=True))) @ v
 
 
+#: Of each of 4 times 60 queries from each of 80 keys.
+DISTANCE = np.broadcast_to(np.arange(60)[:, None] - np.arange(80), (4, 60, 80))
+
 CASES = {
     "by hand": (by_hand, (normal(2, 3, 64, 16), normal(2, 3, 64, 16), normal(2, 3, 64, 16))),
     "odd sizes": (by_hand, (normal(5, 37, 19), normal(5, 101, 19), normal(5, 101, 23))),
@@ -51,6 +54,10 @@ CASES = {
     "bias and mask": (
         biased,
         (normal(2, 2, 60, 32), normal(2, 2, 80, 32), normal(2, 2, 80, 32), normal(2, 1, 80), normal(60, 80) > -1),
+    ),
+    "bias by distance, gathered": (
+        lambda q, k, v, bias, distance: softmax(q @ qnp.swapaxes(k, -1, -2) + bias[distance]) @ v,
+        (normal(4, 60, 16), normal(4, 80, 16), normal(4, 80, 16), normal(139), DISTANCE),
     ),
     "any reductions": (normalised, (normal(4, 48, 16), normal(4, 96, 16), normal(4, 96, 16))),
     "nn": (nn.dot_product_attention, tuple(normal(2, 70, 4, 16) for _ in range(3))),

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import quire
 import quire.numpy as qnp
 from quire import lax
 from quire.backends.kernels.core.errors import NoKernel
@@ -62,6 +63,13 @@ def elements_at(x, vectors):
         offset_dims=(), collapsed_slice_dims=tuple(range(rank)), start_index_map=tuple(range(rank))
     )
     return lax.gather(x, vectors, numbers, (1,) * rank)
+
+
+def windows(x, places, sizes):
+    """Windows of these sizes, one from the first element on of each row that a place says."""
+    offset = tuple(range(1, x.ndim))
+    numbers = lax.GatherDimensionNumbers(offset_dims=offset, collapsed_slice_dims=(0,), start_index_map=(0,))
+    return lax.gather(x, places[:, None], numbers, sizes)
 
 
 def with_nans(x: np.ndarray) -> np.ndarray:
@@ -265,6 +273,13 @@ CASES = [
             ("by two indices", lambda x, i: x[i % 30, i % 10] * 2, (30, 10, 40), (401,)),
             ("of what is computed", lambda x, i: qnp.exp(x)[i] * x, (401, 40), (401,)),
             ("by what is computed", lambda x, i: x[qnp.argmax(x[i], 1)] + 1, (401, 40), (401,)),
+            ("of part of a row", lambda x, i: windows(x, abs(i), (1, 19)) * 2, (300, 40), (401,)),
+            ("of part of a row, reduced", lambda x, i: softmax(windows(x, abs(i), (1, 19))), (300, 40), (401,)),
+            ("of part of two dimensions", lambda x, i: qnp.sum(windows(x, abs(i), (1, 5, 4)) ** 2, (1, 2)), (30, 12, 9), (401,)),
+            ("that begin within rows", lambda x, i: quire.vmap(lambda at: lax.dynamic_slice(x[0], (at,), (33,)))(i) - x[1, :33], (300, 60), (401,)),
+            ("of each of many arrays", lambda x, i: quire.vmap(lambda y, at: y[at % 12])(x, i.reshape(30, 20)) * 2, (30, 12, 19), (600,)),
+            ("of each of many arrays, reduced", lambda x, i: quire.vmap(lambda y, at: qnp.max(y[at % 12], -1))(x, i.reshape(30, 20)), (30, 12, 5), (600,)),
+            ("their derivative", quire.grad(lambda x, i: qnp.sum(softmax(x[i]) * x[i - 1])), (300, 41), (401,)),
             ("of words", lambda x, i: (x.astype("int16") & 63)[i] + i[:, None].astype("int16"), (300, 40), (401,)),
         ]
     ],
