@@ -27,13 +27,12 @@ def _sequence(name: str, arrays: Any) -> list[Value]:
     if isinstance(arrays, Array | Tracer):
         if arrays.ndim == 0:
             raise ValueError(f"quire.numpy.{name}: zero-dimensional arrays cannot be joined, got {arrays.aval.short()}")
-        return u.members(arrays)
-    if isinstance(arrays, np.ndarray):
-        return [u.lift(a) for a in arrays]
-    try:
-        items = list(arrays)
-    except TypeError:
-        raise TypeError(f"quire.numpy.{name}: expected a sequence of arrays, got {type(arrays).__name__}") from None
+        items: list[Any] = u.members(arrays)
+    else:
+        try:
+            items = list(arrays)
+        except TypeError:
+            raise TypeError(f"quire.numpy.{name}: expected a sequence of arrays, got {type(arrays).__name__}") from None
     if not items:
         raise ValueError(f"quire.numpy.{name}: need at least one array")
     return [ensure(name, a, i) for i, a in enumerate(items)]

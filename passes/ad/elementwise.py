@@ -472,7 +472,11 @@ def _beta_density(t: Value, ans: Value, a: Value, b: Value, x: Value) -> Value:
     # log(1 - y) is more accurate by y than by 1 - y.
     right = ew.mul(ew.sub(q, one), ew.log1p(ew.neg(ew.where(ew.eq(y, one), _const(0, y), y))))
     right_end = _logarithm_and_end(ew.sub(one, y), ew.sub(q, one))[1]
-    direct = ew.mul(ew.mul(left_end, right_end), ew.exp(ew.sub(ew.add(left, right), log_beta)))
+    end, exponent = ew.mul(left_end, right_end), ew.sub(ew.add(left, right), log_beta)
+    # Where the density is 0, without its end's factor it, or what its derivatives multiply it by, may be too large for a number.
+    most = _const(0.6 * math.log(float(np.finfo(_dtype(x)).max)), x)
+    exponent = ew.where(ew.bitwise_and(ew.eq(end, zero), ew.gt(exponent, most)), most, exponent)
+    direct = ew.mul(end, ew.exp(exponent))
     return ew.mul(t, ew.where(large, ew.exp(ew.where(large, far, zero)), direct))
 
 

@@ -474,6 +474,8 @@ def test_derivatives_of_incomplete_functions_at_the_ends(x64):
             (S.betainc, 3.0, 2.0, 1.0, [0.0, -12.0, -48.0]),
             (S.betainc, 1.0, 1.0, 1.0, [1.0, 0.0, 0.0]),
             (S.betainc, 30.0, 30.0, 0.0, [0.0] * 3),
+            (S.betainc, 1000.0, 1000.0, 0.0, [0.0] * 3),
+            (S.betainc, 300.0, 50.0, 1.0, [0.0] * 3),
             (S.betainc, 0.5, 2.0, 1.0, [0.0, -0.75, 0.75]),
         ]:
             np.testing.assert_allclose(ends((f, *args)), want, rtol=1e-5, err_msg=f"{f.__name__}{(*args,)}")
