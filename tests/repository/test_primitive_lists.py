@@ -33,6 +33,7 @@ LISTS = {
     "passes/fusion/forms.py: _MOVES": "what forms of alike clusters hold beside elementwise equations",
     "passes/fusion/indexing.py: SEEDS": "whose kernels take what makes the indices",
     "passes/fusion/stencils.py: SHIFTS": "the moves that an elementwise kernel would copy for, and a stencil reads in place",
+    "passes/fusion/clusters.py: _RESHAPED": "by which numbers become components of index vectors: of other uses clusters have rules",
     "passes/fusion/updates.py: _STORED": "what the pass's proof takes as stored, with care: more may be",
     "passes/hoist.py: _ENDLESS": "what might not end",
     "passes/hoist.py: _LOOPS": RULES,
